@@ -1,0 +1,1 @@
+"""The vocabulary every part of bakeoff shares, and its command."""

@@ -1,0 +1,1 @@
+"""Load on schedule, raw records, and what they say: statistics, cost, verdict, report."""

@@ -1,0 +1,1 @@
+"""What is served: sources, engines, precisions, calibration and labelled data."""

@@ -1,0 +1,1 @@
+"""What the GPUs do meanwhile: devices, sampler, energy and the exporter."""

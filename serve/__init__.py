@@ -1,0 +1,1 @@
+"""The Ray Serve applications, one for each arm, and the front door before them."""
