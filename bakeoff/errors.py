@@ -80,7 +80,11 @@ class EngineError(ServingError):
 
 
 class NonFiniteOutput(EngineError):
-    """Say that an engine produced NaN or Inf for a sample."""
+    """Say that an engine produced NaN or Inf for `samples` samples of a request."""
+
+    def __init__(self, message: str, samples: int) -> None:
+        super().__init__(message)
+        self.samples = samples
 
 
 class OutOfMemory(EngineError):

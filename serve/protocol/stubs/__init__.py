@@ -1,0 +1,1 @@
+"""Python modules generated from `serve/protocol/inference.proto` by `make stubs`."""
