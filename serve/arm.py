@@ -4,12 +4,13 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from bakeoff.errors import NonFiniteOutput, NotReady, UnknownModel
 from bakeoff.hosting import Batching
 from bakeoff.metrics import Outcome
 from models.servable import Servable, batch_buckets
+from monitoring.requestseries import ArmSeries
 from serve.batcher import Answered, Batcher
 from serve.batching import Limits
 from serve.protocol import signature
@@ -18,25 +19,6 @@ from serve.protocol.messages import InferAnswer, InferRequest, Parameter, Tensor
 
 VERSION = "1"
 STUCK_AFTER_S = 60.0
-
-
-class Series(Protocol):
-    """Count what an arm does; `monitoring.requestseries.ArmSeries` is the one that Prometheus reads."""
-
-    def accepted(self) -> None: ...  # noqa: D102
-    def finished(  # noqa: D102
-        self,
-        outcome: Outcome,
-        duration_s: float,
-        *,
-        queue_s: float | None = None,
-        execution_s: float | None = None,
-        items: int = 0,
-        gpu_uuid: str | None = None,
-    ) -> None: ...
-    def batch(self, size: int) -> None: ...  # noqa: D102
-    def nonfinite(self, samples: int) -> None: ...  # noqa: D102
-    def set_queue_depth(self, requests: int) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -53,7 +35,7 @@ class Identity:
 class ArmService:
     """Answer requests for one arm; built ready: the engine is warm when the constructor returns."""
 
-    def __init__(self, identity: Identity, servable: Servable, batching: Batching, series: Series) -> None:
+    def __init__(self, identity: Identity, servable: Servable, batching: Batching, series: ArmSeries) -> None:
         self.identity = identity
         self._servable = servable
         self._series = series

@@ -94,7 +94,6 @@ def _global(folder: Folder) -> str:
     return _lines(
         "global",
         [
-            "maxconn 16384",
             f"stats socket {folder.socket} mode 600 level admin",
             "hard-stop-after 30s",
             "tune.h2.fe.max-concurrent-streams 1000",
@@ -185,7 +184,7 @@ def _grpc(folder: Folder, experiment: Experiment, doors: Doors) -> str:
             "http-request set-var(txn.model) req.body,bytes(5),protobuf(1) if names_model",
             *_choice(folder, experiment),
             (
-                "http-request return status 200 hdr content-type application/grpc hdr grpc-status 5 hdr grpc-message "
+                "http-request return status 200 hdr grpc-status 5 hdr grpc-message "
                 '"unknown model %[var(txn.model),url_enc]" if names_model !{ var(txn.arm) -m found }'
             ),
             "http-request set-header application %[var(txn.arm)] if { var(txn.arm) -m found }",

@@ -105,9 +105,8 @@ def _start_ray(
 ) -> None:
     series = folder / "series"
     series.mkdir()
-    (folder / "ray-haproxy").mkdir()
     # Ray reads these when it is first imported, and its workers inherit them.
-    os.environ.update(rayhost.environment(folder, ports.ray, options.ha_proxy))
+    os.environ.update(rayhost.environment(ports.ray, options.ha_proxy))
     say("starting Ray Serve")
     stack.callback(rayhost.stop)
     rayhost.start_ray(experiment)

@@ -5,7 +5,6 @@ import socket
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import ExperimentError, ServingError
@@ -38,17 +37,11 @@ def free_ports(n: int) -> list[int]:
             s.close()
 
 
-def environment(folder: Path, ports: RayPorts, ha_proxy: bool = True) -> dict[str, str]:
+def environment(ports: RayPorts, ha_proxy: bool = True) -> dict[str, str]:
     """Return the variables that must stand before Ray is imported; what the operator set already wins."""
-    proxy = folder / "ray-haproxy"
     chosen = {
         "RAY_SERVE_ENABLE_HA_PROXY": "1" if ha_proxy else "0",
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1" if ha_proxy else "0",
-        "RAY_SERVE_HAPROXY_CONFIG_FILE_LOC": str(proxy / "haproxy.cfg"),
-        "RAY_SERVE_HAPROXY_SOCKET_PATH": str(proxy / "admin.sock"),
-        "RAY_SERVE_HAPROXY_SERVER_STATE_BASE": str(proxy),
-        "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(proxy / "server-state"),
-        "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": str(proxy / "metrics.sock"),
         "RAY_SERVE_HAPROXY_METRICS_PORT": str(ports.metrics),
         "RAY_SERVE_HAPROXY_STATS_PORT": str(ports.stats),
         "RAY_SERVE_HAPROXY_NBTHREAD": str(min(4, os.cpu_count() or 1)),
@@ -69,7 +62,6 @@ def start_ray(experiment: Experiment, log_to_driver: bool = False) -> None:
     cpus = sum(arm.num_cpus * arm.replicas for arm in experiment.arms)
     ray.init(
         address="local",
-        _node_ip_address="127.0.0.1",
         num_cpus=max(1, round(cpus + 0.5)),
         resources=dict.fromkeys(local_pools(experiment), 1.0),
         object_store_memory=OBJECT_STORE_BYTES,

@@ -101,8 +101,8 @@ async def answered_or_fault(answer: Callable[[], Awaitable[Any]], empty: Callabl
 def build_service(settings: ArmSettings) -> ArmService:
     """Load the engine on this replica's device, warm it and put the batcher before it."""
     from models.registry import build
-    from monitoring.requestseries import ArmSeries
 
+    from monitoring.requestseries import ArmSeries
     from serve.device import device_of, gpu_uuid, limit_threads
 
     arm = settings.arm
@@ -110,5 +110,8 @@ def build_service(settings: ArmSettings) -> ArmService:
         limit_threads(arm.engine.threads)
     servable = build(settings.spec, arm, device_of(settings.pool.is_cpu), settings.cache)
     identity = Identity(arm.model, arm.id, arm.precision, arm.pool, gpu_uuid(settings.pool.is_cpu))
-    series = ArmSeries(arm.model, arm.id, arm.precision, arm.pool, settings.slo.latency_s if settings.slo else None)
+    slo_s = settings.slo.latency_s if settings.slo else None
+    series = ArmSeries(arm.model, arm.id, arm.precision, arm.pool, slo_s)
+    if identity.gpu_uuid is not None:
+        series.runs_on(identity.gpu_uuid, exclusive=(arm.num_gpus or 1) >= 1)
     return ArmService(identity, servable, arm.batching, series)

@@ -1,9 +1,8 @@
 """The policy in simulated time: what must hold for every arrival pattern."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import pytest
 
 from bakeoff.errors import Overloaded, RequestError
 from serve.batching import BatchQueue, Limits, Waiting
