@@ -44,9 +44,7 @@ def require_support(precision: Precision, gpu: str, capability: tuple[int, int])
 def require_cpu_support(precision: Precision) -> None:
     """Raise UnsupportedPrecision unless bakeoff has a CPU engine for the precision."""
     if precision not in CPU_PRECISIONS:
-        raise UnsupportedPrecision(
-            f"a CPU pool cannot run {precision}. Choose one of {', '.join(sorted(CPU_PRECISIONS))}."
-        )
+        raise UnsupportedPrecision(f"a CPU pool cannot run {precision}. Choose one of {', '.join(sorted(CPU_PRECISIONS))}.")
 
 
 def supported(capability: tuple[int, int]) -> frozenset[Precision]:

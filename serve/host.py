@@ -19,6 +19,7 @@ from serve.frontdoor import FrontDoor
 
 EXPORTER_START_S = 30.0
 STOP_S = 10.0
+DEFAULT_CACHE = Path.home() / ".cache" / "bakeoff"
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Options:
     grpc_port: int = 8081
     metrics_port: int = 8082
     host: str = "127.0.0.1"
-    cache: Path = Path.home() / ".cache" / "bakeoff"
+    cache: Path = DEFAULT_CACHE
     max_body_bytes: int = 64 * 1024 * 1024
     ha_proxy: bool = True
     """Run Ray Serve under its HAProxy, throughput-optimised; False takes its Python proxy."""

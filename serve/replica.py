@@ -101,7 +101,6 @@ async def answered_or_fault(answer: Callable[[], Awaitable[Any]], empty: Callabl
 def build_service(settings: ArmSettings) -> ArmService:
     """Load the engine on this replica's device, warm it and put the batcher before it."""
     from models.registry import build
-
     from monitoring.requestseries import ArmSeries
     from serve.device import device_of, gpu_uuid, limit_threads
 
