@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bakeoff.errors import RequestError
+
 Tensors = dict[str, NDArray[Any]]
 
 
@@ -17,6 +19,10 @@ class TensorSpec:
     name: str
     datatype: str
     shape: tuple[int, ...]
+    limits: tuple[int, int] | None = None
+    """Least and greatest element that is valid, as a vocabulary bounds its ids; None admits every value."""
+    longest: int | None = None
+    """Greatest size of a varying dimension; None sets no bound."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,31 @@ def batch_buckets(max_batch_size: int) -> tuple[int, ...]:
     while sizes[-1] * 2 < max_batch_size:
         sizes.append(sizes[-1] * 2)
     return tuple(sizes) if sizes[-1] == max_batch_size else (*sizes, max_batch_size)
+
+
+def require_within(signature: Signature, inputs: Tensors) -> None:
+    """Raise RequestError when an input is absent, too long or out of its limits; an index out of range would lose a CUDA context."""
+    for spec in signature.inputs:
+        if spec.name not in inputs:
+            raise RequestError(f"input {spec.name!r} is missing; found {', '.join(sorted(inputs)) or 'none'}")
+        _require_length(spec, inputs[spec.name])
+        _require_limits(spec, inputs[spec.name])
+
+
+def _require_length(spec: TensorSpec, array: NDArray[Any]) -> None:
+    sizes = [size for size, bound in zip(array.shape[1:], spec.shape, strict=False) if bound < 0]
+    if spec.longest is not None and sizes and max(sizes) > spec.longest:
+        raise RequestError(f"input {spec.name!r} is {max(sizes)} long: the model takes at most {spec.longest}. Shorten it.")
+
+
+def _require_limits(spec: TensorSpec, array: NDArray[Any]) -> None:
+    if spec.limits is None or array.size == 0:
+        return
+    least, greatest = int(array.min()), int(array.max())
+    if least < spec.limits[0] or greatest > spec.limits[1]:
+        raise RequestError(
+            f"input {spec.name!r} holds values from {least} to {greatest}: the model takes {spec.limits[0]} to {spec.limits[1]}."
+        )
 
 
 def example_batch(signature: Signature, n: int, rng: np.random.Generator, length: int = 16) -> Tensors:

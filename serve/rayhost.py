@@ -1,9 +1,12 @@
 """Start Ray Serve on this machine as bakeoff wants it: under its HAProxy, throughput-optimised, on ports of its own."""
 
 import os
+import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +62,25 @@ def start_ray(experiment: Experiment, log_to_driver: bool = False) -> None:
     """Start Ray on this machine with the resources that the experiment's pools need."""
     import ray
 
+    with _signals_kept():
+        _init(ray, experiment, log_to_driver)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Put back the signal handlers that Ray replaces by ones that abort the process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _init(ray: Any, experiment: Experiment, log_to_driver: bool) -> None:
     cpus = sum(arm.num_cpus * arm.replicas for arm in experiment.arms)
     ray.init(
         address="local",

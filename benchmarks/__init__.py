@@ -1,0 +1,1 @@
+"""Measure bakeoff beside its peers, in one run on one machine."""

@@ -1,0 +1,1 @@
+"""Host the servers that bakeoff is measured against."""
