@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +21,9 @@ _ROLES = (
     (r"/raylet ", "raylet"),
     (r"monitoring\.exporter", "exporter"),
     (r"-m (bakeoff serve|benchmarks\.peers\.rayserve)", "host"),
-    (r"", "other Ray"),
 )
+OTHER = "other Ray"
+"""Idle workers, log monitor, dashboard and agents."""
 _BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 
 
@@ -75,9 +76,10 @@ class CpuSpan:
 
 def role(command_line: str) -> str:
     """Return what a process of a server does, from its command line."""
-    pattern, name = next((pattern, name) for pattern, name in _ROLES if re.search(pattern, command_line))
-    found = re.search(pattern, command_line)
-    return name.format(**(found.groupdict() if found else {}))
+    for pattern, name in _ROLES:
+        if found := re.search(pattern, command_line):
+            return name.format(**found.groupdict())
+    return OTHER
 
 
 def wait_until_idle(server_pid: int, cores: float = 0.5, within_s: float = 30.0) -> bool:
@@ -94,7 +96,7 @@ def wait_until_idle(server_pid: int, cores: float = 0.5, within_s: float = 30.0)
 
 def _tree(pid: int) -> dict[str, float]:
     """Return the CPU seconds of a process and its descendants by role; a dead child's are in the parent that waited for it."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
     for process in _family(pid):
         with suppress(psutil.NoSuchProcess):
             seconds[role(" ".join(process.cmdline()))] += sum(process.cpu_times()[:4])

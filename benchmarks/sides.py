@@ -34,7 +34,6 @@ ECHO = {Side.OURS: "echo-a", Side.RAY_PYTHON: "echo", Side.RAY_HAPROXY: "echo"}
 CONTENDERS = (
     Contender(Side.OURS, "echo-b", "bakeoff"),
     Contender(Side.RAY_PYTHON, "batch", "`@serve.batch`, Python proxy, wait 0"),
-    Contender(Side.RAY_PYTHON, "batch-10ms", "`@serve.batch`, Python proxy, wait 10 ms"),
     Contender(Side.RAY_HAPROXY, "batch", "`@serve.batch`, HAProxy, wait 0"),
     Contender(Side.RAY_HAPROXY, "batch-10ms", "`@serve.batch`, HAProxy, wait 10 ms"),
     Contender(Side.RAY_HAPROXY, "batch-thread", "`@serve.batch`, HAProxy, wait 0, model on a thread"),
