@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from bakeoff.errors import RequestError
-from models.servable import Signature, TensorSpec
+from models.servable import Signature, TensorSpec, require_within
 from serve.protocol.messages import InferRequest
 
 
@@ -16,6 +16,7 @@ def check(request: InferRequest, signature: Signature, max_items: int) -> int:
     _check_names(request.inputs, specs)
     for name, spec in specs.items():
         _check_tensor(request.inputs[name], request.datatypes[name], spec)
+    require_within(signature, dict(request.inputs))
     _check_outputs(request, signature)
     return _items(request.inputs, max_items)
 

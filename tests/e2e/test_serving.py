@@ -112,7 +112,9 @@ def test_a_key_sticks_to_its_arm_over_both_protocols(server, client):
 
 
 def test_keys_share_the_arms_by_weight_and_as_the_hash_says(client):
-    expected = {k: "echo-a" if xxhash.xxh32_intdigest(k.encode()) % 10_000 < 5_000 else "echo-b" for k in (f"user{i}" for i in range(40))}
+    expected = {
+        k: "echo-a" if xxhash.xxh32_intdigest(k.encode()) % 10_000 < 5_000 else "echo-b" for k in (f"user{i}" for i in range(40))
+    }
     assert {k: arm_of(client.infer("echo", [tensor()], headers={"bakeoff-key": k})) for k in expected} == expected
 
 

@@ -51,3 +51,10 @@ def test_a_fixed_dimension_must_match():
 def test_requests_of_equal_lengths_share_a_shape_whatever_their_items():
     assert shape_key(request().inputs) == shape_key(request(ids=(5, 8), mask=(5, 8)).inputs)
     assert shape_key(request().inputs) != shape_key(request(ids=(2, 9), mask=(2, 9)).inputs)
+
+
+@pytest.mark.parametrize(("ids", "message"), [([[0, 100]], "0 to 99"), ([[-1]], "0 to 99"), ([[1] * 6], "at most 5")])
+def test_an_id_out_of_the_vocabulary_or_a_text_too_long_is_the_requests_fault_alone(ids, message):
+    signature = Signature((TensorSpec("ids", "INT64", (-1,), limits=(0, 99), longest=5),), ())
+    with pytest.raises(RequestError, match=message):
+        check(InferRequest({"ids": np.array(ids)}, {"ids": "INT64"}), signature, 8)
