@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from loadtest.comparison import Server
 
 REFUSED = 2
+WATCH_S = 1.0
 INVALID = 3
 DEMO = Path("examples") / "cpu.yaml"
 
@@ -85,7 +87,8 @@ def serve(
     with _stopping(), hosting(experiment, options, _say) as addresses:
         print(addresses.ready_line(), flush=True)
         while True:
-            signal.pause()
+            time.sleep(WATCH_S)
+            addresses.check()
 
 
 @app.command()

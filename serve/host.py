@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bakeoff.errors import ServingError
@@ -45,6 +46,8 @@ class Served:
     metrics_url: str
     front_metrics_url: str
     arms: tuple[str, ...]
+    check: Callable[[], None]
+    """Raise ServingError when a process that serving needs has ended."""
 
     def ready_line(self) -> str:
         """Return the one line that says it is ready, and where."""
@@ -58,24 +61,32 @@ class Served:
 def hosting(experiment: Experiment, options: Options, say: Callable[[str], None]) -> Iterator[Served]:
     """Serve the experiment for the length of the context; leaving it drains and stops everything."""
     preparation.check(experiment)
+    ports = _ports(options)
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="bakeoff-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         options.cache.mkdir(parents=True, exist_ok=True)
         preparation.prepare(experiment, options.cache, say)
-        ports = _ports(options)
         _start_ray(experiment, options, folder, ports, stack, say)
-        metrics_url = _start_exporter(experiment, options, ports.metrics, folder, stack)
+        exporter = _start_exporter(experiment, options, ports.metrics, folder, stack)
         door = FrontDoor(folder / "front", experiment, ports.doors(options.host), options.max_body_bytes)
         stack.callback(door.stop)
         door.wait_until_serving(arm.id for arm in experiment.arms)
         yield Served(
             door.http_url,
             door.grpc_address,
-            metrics_url,
+            f"http://{options.host}:{ports.metrics}/metrics",
             f"http://{options.host}:{ports.front_metrics}/metrics",
             tuple(arm.id for arm in experiment.arms),
+            partial(_check, door, exporter),
         )
+
+
+def _check(door: FrontDoor, exporter: "subprocess.Popen[str]") -> None:
+    door.check()
+    status = exporter.poll()
+    if status is not None:
+        raise ServingError(f"the exporter ended with status {status}")
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,8 @@ class _Ports:
 
 
 def _ports(options: Options) -> _Ports:
+    for port in (options.http_port, options.grpc_port, options.metrics_port):
+        rayhost.require_free(port, options.host)
     spare = iter(rayhost.free_ports(8))
     return _Ports(
         http=options.http_port or next(spare),
@@ -116,7 +129,9 @@ def _start_ray(
     rayhost.deploy(applications(experiment, options.cache, folder / "front", options.max_body_bytes, env), say)
 
 
-def _start_exporter(experiment: Experiment, options: Options, port: int, folder: Path, stack: ExitStack) -> str:
+def _start_exporter(
+    experiment: Experiment, options: Options, port: int, folder: Path, stack: ExitStack
+) -> "subprocess.Popen[str]":
     saved = folder / "experiment.json"
     saved.write_text(experiment.model_dump_json())
     command = [sys.executable, "-m", "monitoring.exporter", "--host", options.host, "--port", str(port)]
@@ -128,7 +143,7 @@ def _start_exporter(experiment: Experiment, options: Options, port: int, folder:
     assert process.stdout is not None
     if not process.stdout.readline():
         raise ServingError(f"the exporter did not start: {(folder / 'exporter.log').read_text()[-2000:]}")
-    return f"http://{options.host}:{port}/metrics"
+    return process
 
 
 def _end(process: "subprocess.Popen[str]") -> None:

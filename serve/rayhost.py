@@ -1,5 +1,6 @@
 """Start Ray Serve on this machine as bakeoff wants it: under its HAProxy, throughput-optimised, on ports of its own."""
 
+import logging
 import os
 import signal
 import socket
@@ -38,6 +39,16 @@ def free_ports(n: int) -> list[int]:
     finally:
         for s in sockets:
             s.close()
+
+
+def require_free(port: int, host: str) -> None:
+    """Raise ServingError when something already listens on a port; 0, which takes any, is free."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as e:
+            raise ServingError(f"cannot listen on {host}:{port}: {e.strerror}. Choose another port, or 0 for a free one.") from e
 
 
 def environment(ports: RayPorts, ha_proxy: bool = True) -> dict[str, str]:
@@ -122,6 +133,7 @@ def start_serve(ports: RayPorts) -> None:
     from ray import serve as ray_serve
     from ray.serve.config import HTTPOptions, gRPCOptions
 
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
     ray_serve.start(
         proxy_location="EveryNode",
         http_options=HTTPOptions(host="127.0.0.1", port=ports.http),

@@ -72,3 +72,16 @@ def test_sigterm_under_load_ends_cleanly_and_leaves_no_process(start_server, ech
     assert (rows["outcome"] == "ok").sum() >= 40
     _, alive = psutil.wait_procs(family, timeout=20)
     assert alive == []
+
+
+def test_a_front_door_that_dies_ends_the_server_with_its_reason(start_server, echo_experiment, tmp_path):
+    start, stop = start_server
+    running = start(echo_experiment, tmp_path / "log")
+    family = running.descendants()
+    front = next(p for p in family if "front.cfg" in " ".join(p.cmdline()))
+    front.kill()
+    assert running.process.wait(60) == 2
+    stop(running)
+    assert "the front door ended" in (tmp_path / "log").read_text()
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []

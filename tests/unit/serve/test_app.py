@@ -1,8 +1,10 @@
 """What Ray is asked to reserve for an arm, and which machine can stand for which pool."""
 
+import socket
+
 import pytest
 
-from bakeoff.errors import ExperimentError
+from bakeoff.errors import ExperimentError, ServingError
 from bakeoff.experiment import Arm, Pool, parse
 from bakeoff.gpus import catalogue
 from monitoring.pools import CATALOGUE_NAMES
@@ -69,3 +71,13 @@ def test_the_operators_own_settings_of_ray_win(monkeypatch):
     assert env["RAY_SERVE_HAPROXY_NBTHREAD"] == "7"
     assert env["RAY_SERVE_ENABLE_HA_PROXY"] == "1"
     assert rayhost.environment(rayhost.RayPorts(1, 2, 3, 4), ha_proxy=False)["RAY_SERVE_ENABLE_HA_PROXY"] == "0"
+
+
+def test_a_port_in_use_is_refused_before_anything_starts():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ServingError, match=f"cannot listen on 127.0.0.1:{port}.*another port"):
+            rayhost.require_free(port, "127.0.0.1")
+    rayhost.require_free(0, "127.0.0.1")
