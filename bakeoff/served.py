@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bakeoff.errors import ServingError
+from bakeoff.processes import end
 
 STOP_S = 60.0
 
@@ -23,7 +24,7 @@ def served(experiment: Path, say: Callable[[str], None]) -> Iterator[dict[str, s
     try:
         yield _ready(process, say)
     finally:
-        _stop(process)
+        end(process, STOP_S)
 
 
 def parse_ready(line: str) -> dict[str, str]:
@@ -38,15 +39,3 @@ def _ready(process: "subprocess.Popen[str]", say: Callable[[str], None]) -> dict
             return parse_ready(line)
         say(line.rstrip())
     raise ServingError(f"the server ended with status {process.wait()} before it was ready; its messages stand above")
-
-
-def _stop(process: "subprocess.Popen[str]") -> None:
-    if process.poll() is None:
-        process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()

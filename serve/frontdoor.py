@@ -10,6 +10,7 @@ from time import monotonic, sleep
 
 from bakeoff.errors import ServingError
 from bakeoff.experiment import Experiment
+from bakeoff.processes import end
 from serve.front import Doors, Folder, write
 
 STOP_S = 5.0
@@ -55,13 +56,7 @@ class FrontDoor:
 
     def stop(self) -> None:
         """Finish the requests in flight, then end."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGUSR1)
-            try:
-                self._process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        end(self._process, STOP_S, by=signal.SIGUSR1)
         self._log.close()
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bakeoff.errors import ServingError
 from bakeoff.experiment import Experiment
+from bakeoff.processes import end
 from serve import preparation, rayhost
 from serve.app import applications
 from serve.front import Doors
@@ -139,19 +140,8 @@ def _start_exporter(
     log = (folder / "exporter.log").open("wb")
     stack.callback(log.close)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
-    stack.callback(_end, process)
+    stack.callback(end, process, STOP_S)
     assert process.stdout is not None
     if not process.stdout.readline():
         raise ServingError(f"the exporter did not start: {(folder / 'exporter.log').read_text()[-2000:]}")
     return process
-
-
-def _end(process: "subprocess.Popen[str]") -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
