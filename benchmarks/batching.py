@@ -10,7 +10,7 @@ from itertools import groupby
 
 from benchmarks import results
 from benchmarks.cputime import CpuReading, CpuSpan, wait_until_idle
-from benchmarks.hosted import Hosted, generating, hosted
+from benchmarks.hosted import Hosted, end_cleanly_on_sigterm, generating, hosted
 from benchmarks.peers.applications import BATCH_S, MAX_BATCH_SIZE
 from benchmarks.results import BatchingRun, Capacity, Probe
 from benchmarks.search import highest_rate_per_s, probe_s
@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--probe", type=float, default=8.0, help="seconds of one probe, longer at low rates")
     parser.add_argument("--dry", action="store_true", help="print, but write no result")
     given = parser.parse_args()
+    end_cleanly_on_sigterm()
     started = results.setting()
     capacities = tuple(measure(CONTENDERS, given.probe))
     result = BatchingRun(setting=started, slo_s=SLO_S, batch_s=BATCH_S, max_batch_size=MAX_BATCH_SIZE, capacities=capacities)

@@ -1,6 +1,8 @@
 """Host one side in a process of its own for the length of a context."""
 
+import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -47,6 +49,11 @@ def hosted(side: Side) -> Iterator[Hosted]:
             yield Hosted(process.pid, url)
         finally:
             _stop(process)
+
+
+def end_cleanly_on_sigterm() -> None:
+    """Turn SIGTERM into SystemExit, so that every hosted server is stopped."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 @contextmanager

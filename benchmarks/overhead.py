@@ -8,7 +8,7 @@ import time
 
 from benchmarks import results
 from benchmarks.cputime import CpuReading, CpuSpan
-from benchmarks.hosted import VALUES, Hosted, generating, hosted
+from benchmarks.hosted import VALUES, Hosted, end_cleanly_on_sigterm, generating, hosted
 from benchmarks.results import EchoRepetition, Overhead
 from benchmarks.sides import ECHO, Side
 from benchmarks.table import overhead_lines
@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--single", type=float, default=5.0, help="seconds with one client")
     parser.add_argument("--dry", action="store_true", help="print, but write no result")
     given = parser.parse_args()
+    end_cleanly_on_sigterm()
     started = results.setting()
     repetitions = []
     for side in ORDER:
