@@ -33,7 +33,8 @@ def test_an_a_a_comparison_names_no_winner(run):
 def test_simulated_arms_are_marked_and_never_a_purchase_verdict(run):
     out, verdict = run
     assert verdict["purchase"] is False
-    assert "SIMULATED" in json.dumps(verdict)
+    assert verdict["simulated"] == ["echo-a", "echo-b"]
+    assert "simulated" in verdict["not_purchase_because"]
     page = (out / "report.html").read_text()
     assert "SIMULATED" in page
     assert "NOT A PURCHASE VERDICT" in page.upper()
