@@ -92,7 +92,7 @@ def start_server():
     return start, stop
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(echo_experiment, tmp_path_factory):
     running = start(echo_experiment, tmp_path_factory.mktemp("server") / "log")
     yield running

@@ -1,13 +1,15 @@
 """Bodies hold exactly the inputs that the model's metadata asks for, on both wires."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from bakeoff.errors import LoadError
 from loadtest.metadata import ModelMetadata, Tensor
-from loadtest.payload import HttpBody, encode_grpc, encode_http, random_arrays, stored_arrays
+from loadtest.payload import HttpBody, encode_http, random_arrays, stored_arrays
 
 IMAGES = ModelMetadata(
     name="resnet50",
@@ -35,15 +37,29 @@ def test_an_http_body_is_json_followed_by_the_tensors_in_order():
     assert described["outputs"] == [{"name": "logits", "parameters": {"binary_data": True}}]
 
 
-def test_a_grpc_body_holds_the_same_tensors_and_names_the_model():
-    from tritonclient.grpc import service_pb2
+GRPC_BODY = """
+import sys
+import numpy as np
+from loadtest.metadata import ModelMetadata
+from loadtest.payload import encode_grpc
+from tritonclient.grpc import service_pb2
 
+arrays = {name: array for name, array in np.load(sys.argv[2]).items()}
+message = service_pb2.ModelInferRequest.FromString(encode_grpc(ModelMetadata.model_validate_json(sys.argv[1]), [arrays])[0])
+assert message.model_name == "resnet50"
+assert [list(i.shape) for i in message.inputs] == [[2, 2, 3], [2, 1]]
+assert list(message.raw_input_contents) == [arrays["image"].tobytes(), arrays["scale"].tobytes()]
+assert [o.name for o in message.outputs] == ["logits"]
+"""
+
+
+def test_a_grpc_body_holds_the_same_tensors_and_names_the_model(tmp_path):
+    """Run apart: tritonclient's message definitions cannot share a process with the server's, which other tests load."""
     [arrays] = random_arrays(IMAGES, items=2, distinct=1, seed=3)
-    message = service_pb2.ModelInferRequest.FromString(encode_grpc(IMAGES, [arrays])[0])
-    assert message.model_name == "resnet50"
-    assert [list(i.shape) for i in message.inputs] == [[2, 2, 3], [2, 1]]
-    assert list(message.raw_input_contents) == [arrays["image"].tobytes(), arrays["scale"].tobytes()]
-    assert [o.name for o in message.outputs] == ["logits"]
+    np.savez(tmp_path / "arrays.npz", **arrays)
+    command = [sys.executable, "-W", "ignore", "-c", GRPC_BODY, IMAGES.model_dump_json(), str(tmp_path / "arrays.npz")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -134,4 +150,4 @@ def test_an_unknown_datatype_is_refused():
 def test_a_pool_beyond_its_memory_bound_is_refused(monkeypatch):
     monkeypatch.setattr("loadtest.payload.MOST_BYTES", 100)
     with pytest.raises(LoadError, match="over 100 bytes"):
-        encode_grpc(IMAGES, random_arrays(IMAGES, 4, 4, 1))
+        encode_http(IMAGES, random_arrays(IMAGES, 4, 4, 1))
