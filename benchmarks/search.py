@@ -22,7 +22,7 @@ def probe_s(rate_per_s: float, least_s: float) -> float:
 
 
 def highest_rate_per_s(passes: Passes, start_per_s: float) -> float | None:
-    """Return the highest rate that passed its probe and then one with a fresh seed; None when none did."""
+    """Return the highest rate found that a fresh seed confirms, stepping down while it does not; None when none is."""
     seeds = itertools.count(1)
 
     def probe(rate: float) -> bool:

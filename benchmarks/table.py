@@ -84,8 +84,8 @@ def batching_lines(result: BatchingRun) -> list[str]:
     return [
         f"A model that takes {batch_ms:.0f} ms a batch whatever its size, batches of at most {result.max_batch_size}, Poisson",
         "arrivals of 1 kB. The rate held is the highest at which the 99th percentile of latency stays under",
-        f"{slo_ms:.0f} ms in two runs with different seeds; latency counts from the time a request was due, and a failure",
-        "counts as infinite. The search doubles, then bisects to 5 %.",
+        f"{slo_ms:.0f} ms in a run with a fresh seed; latency counts from the time a request was due, and a failure",
+        "counts as infinite. The search doubles, bisects to 5 %, and steps down by 5 % while a fresh seed fails.",
         "",
         *batching_ratios(result),
         "",
